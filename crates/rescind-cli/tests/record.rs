@@ -500,6 +500,8 @@ fn stats_count_by_method_and_outcome() {
         let answer = format!(r#""kind":"result","id":{id}"#);
         lines.push(message(id * 1_000_000 + id * 1_000, "received", &answer));
     }
+    lines.push(message(1, "sent", r#""kind":"request","id":102,"method":"exact""#));
+    lines.push(message(200_210, "received", r#""kind":"result","id":102"#));
     lines.push(message(1, "sent", r#""kind":"request","id":101,"method":"stuck""#));
     lines.push(r#"{"end":{"t":9,"lines":1,"dropped":0}}"#.into());
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -507,7 +509,11 @@ fn stats_count_by_method_and_outcome() {
 
     let stats = |arguments: &[&str]| rescind([&["stats", text(&path)], arguments].concat());
     let said: Value = serde_json::from_str(&stats(&["--json"]).stdout).unwrap();
-    let [all, stuck] = [&said["requests"][0], &said["requests"][1]];
+    let [exact, all, stuck] = [0, 1, 2].map(|at| &said["requests"][at]);
+    assert_eq!(
+        (&exact["duration"]["p50"], &exact["duration"]["max"]),
+        (&200_209.into(), &200_209.into())
+    );
     assert_eq!(
         (&all["method"], &all["outcome"], &all["count"]),
         (&"m".into(), &"result".into(), &100.into())
@@ -520,7 +526,7 @@ fn stats_count_by_method_and_outcome() {
         (&stuck["outcome"], &stuck["duration"]["p50"]),
         (&"unanswered".into(), &Value::Null)
     );
-    assert_eq!(said["summary"]["requests"], 101);
+    assert_eq!(said["summary"]["requests"], 102);
 
     let plain = stats(&[]).stdout;
     assert!(
@@ -532,7 +538,7 @@ fn stats_count_by_method_and_outcome() {
             .eq(["method", "outcome", "count", "p50", "p90", "p99", "max"]),
         "{plain}"
     );
-    assert!(plain.contains("101 requests: 0 cancelled, 0 late, 1 never answered"), "{plain}");
+    assert!(plain.contains("102 requests: 0 cancelled, 0 late, 1 never answered"), "{plain}");
 
     for (what, code) in [("hung", 1), ("late,violation", 0), ("late,hung", 1), ("gap", 0)] {
         assert_eq!(stats(&["--fail-on", what]).code, Some(code), "{what}");

@@ -10,13 +10,16 @@ use super::pairing::Counts;
 use super::row::{Outcome, Row, milliseconds};
 use crate::terminal::counted;
 
-/// Durations of many requests, in little memory: each is kept to three digits.
+/// Durations of many requests, in little memory: the longest, and all to three digits.
 #[derive(Clone, Debug)]
-pub(crate) struct Durations(Histogram<u64>);
+pub(crate) struct Durations {
+    all: Histogram<u64>,
+    longest: u64,
+}
 
 impl Default for Durations {
     fn default() -> Self {
-        Self(Histogram::new(3).expect("three digits are few enough"))
+        Self { all: Histogram::new(3).expect("three digits are few enough"), longest: 0 }
     }
 }
 
@@ -25,17 +28,20 @@ impl Durations {
     const LONGEST: u64 = 864_000_000_000;
 
     pub(crate) fn add(&mut self, micros: u64) {
+        self.longest = self.longest.max(micros);
         // It grows as far as that asks for.
-        let _ = self.0.record(micros.min(Self::LONGEST));
+        let _ = self.all.record(micros.min(Self::LONGEST));
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.0.len()
+        self.all.len()
     }
 
     /// The duration that so many in a hundred don't exceed; `None` if there is none.
     pub(crate) fn percentile(&self, percent: f64) -> Option<u64> {
-        (!self.0.is_empty()).then(|| self.0.value_at_percentile(percent))
+        // The histogram rounds up.
+        let value = || self.all.value_at_percentile(percent).min(self.longest);
+        (!self.all.is_empty()).then(value)
     }
 }
 
