@@ -18,7 +18,7 @@ pub(crate) const NAMES_NO_REQUEST: Response<'static> =
 /// Returns the response to a request that took too long for its guard.
 pub(crate) const fn too_slow(cause: Cause) -> Response<'static> {
     let message = match cause {
-        Cause::IdleTimeout => "the next hop was silent for too long (idle_timeout)",
+        Cause::IdleTimeout => "the request made no progress for too long (idle_timeout)",
         Cause::HardCap => "the next hop took too long (hard_cap)",
         _ => "the next hop did not respond in time (deadline)",
     };

@@ -102,7 +102,7 @@ fn g05_progress_ends_the_silence_but_not_the_cap() {
 
         bench.receive(near, &asked.replace(":7", ":8"));
         bench.advance(SECOND);
-        let silent = error("8", -32803, "the next hop was silent for too long (idle_timeout)");
+        let silent = error("8", -32803, "the request made no progress for too long (idle_timeout)");
         assert_eq!(bench.sent(near), [silent]);
     });
 }
