@@ -63,7 +63,7 @@ Examples:
   Cancel a slow request to the built-in peer after 300 ms:
     rescind call --cancel-after 300ms sleep '{\"ms\":10000}'
   Call a real language server, and cancel in the same write:
-    rescind call --dialect lsp --open session.jsonl --cancel-after 0 textDocument/hover \\
+    rescind call --dialect lsp --open open.jsonl --cancel-after 0 textDocument/hover \\
         '{…}' -- clangd
   Stand in front of a server, and see afterwards what took long or was cancelled:
     rescind relay --dialect lsp --record session.jsonl -- clangd

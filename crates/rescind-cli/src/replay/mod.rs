@@ -23,7 +23,7 @@ pub(crate) use self::setup::{RelaySetup, Setup, relay_options};
 use crate::exit::{self, Exit};
 use crate::note;
 use crate::process::{self, ProcessArgs};
-use crate::terminal::harmless;
+use crate::terminal::{counted, harmless};
 
 /// Do again what a recording holds, and see that it goes the same way
 ///
@@ -79,7 +79,9 @@ pub fn main(args: &ReplayArgs) -> Result<ExitCode, Exit> {
     }
     let (counts, end) = replay(&args.file)?;
     let Counts { inputs, sent, verdicts } = counts;
-    let told = format!("{inputs} inputs, {sent} messages sent, {verdicts} verdicts: ");
+    let [inputs, sent, verdicts] =
+        [(inputs, "input"), (sent, "message"), (verdicts, "verdict")].map(|(n, of)| counted(n, of));
+    let told = format!("{inputs}, {sent} sent, {verdicts}: ");
     let (told, code) = match &end {
         End::Whole => (told + "the same, byte for byte", ExitCode::SUCCESS),
         End::Cut => {

@@ -180,7 +180,8 @@ impl Parser {
     fn argument(&mut self, what: &str) -> Result<(String, usize), String> {
         match self.peek() {
             None | Some('&' | '|' | '(' | ')' | '!' | '~') => {
-                Err(self.error(self.at, format!("{what} is missing here")))
+                let (what, example) = what.split_at(what.find(", such as").unwrap_or(what.len()));
+                Err(self.error(self.at, format!("{what} is missing here{example}")))
             }
             Some(_) => {
                 let begin = self.at;
