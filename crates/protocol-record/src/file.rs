@@ -114,15 +114,15 @@ impl Rotating {
         let (Some(file), mut written) = (self.file.as_mut(), 0) else {
             return (0, Err(ErrorKind::NotFound.into()));
         };
-        let result = loop {
+        let mut result = Ok(());
+        while result.is_ok() && written < lines.len() {
             match file.write(&lines[written..]) {
-                _ if written == lines.len() => break Ok(()),
-                Ok(0) => break Err(ErrorKind::WriteZero.into()),
+                Ok(0) => result = Err(ErrorKind::WriteZero.into()),
                 Ok(more) => written += more,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => break Err(error),
+                Err(error) => result = Err(error),
             }
-        };
+        }
         self.written += written as u64;
         (written, result)
     }
