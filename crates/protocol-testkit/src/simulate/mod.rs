@@ -196,7 +196,7 @@ fn shown(ran: Result<Ran, Failure>) -> Simulated {
 pub fn every_order(bound: Bound, world: impl Fn(Simulation)) -> Searched {
     if let Some(schedule) = asked(SCHEDULE) {
         let Simulated { excused, .. } = shown(replayed(&schedule, &world));
-        return Searched { schedules: 1, of: 1.0, is_exhausted: false, excused };
+        return Searched { schedules: 1, of: 1.0, is_exhausted: true, excused };
     }
     let searched = try_every_order(bound, world).unwrap_or_else(|failure| failure.fail());
     let Searched { schedules, of, is_exhausted, excused } = searched;

@@ -38,7 +38,7 @@ pub struct Searched {
     /// choices along a few random runs.
     pub of: f64,
     /// Whether every order was tried, to the end. Only then is "no failure" a proof, of the runs that
-    /// were not excused.
+    /// were not excused. A replay has tried all that it was asked to.
     pub is_exhausted: bool,
     /// The number of runs that were [excused](Simulation::excuse).
     pub excused: u64,

@@ -1,6 +1,7 @@
 //! The testkit itself: the faults that it finds, and correct programs that it lets pass.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod environment;
 mod f123_truth;
 mod found;
 mod g11_draining;

@@ -1,0 +1,43 @@
+//! The environment decides what a search runs, and what it can't do is said.
+
+use std::process::Command;
+
+use protocol_testkit::simulate::{Bound, Simulation, every_order, simulate};
+
+fn chooses(simulation: Simulation) {
+    let _ = simulation.choose(3);
+}
+
+/// Run by the tests below as a program, and so are the next two.
+#[test]
+fn in_every_order() {
+    assert!(every_order(Bound::steps(9), chooses).is_exhausted);
+}
+
+#[test]
+fn by_seeds() {
+    simulate(0..9, chooses);
+}
+
+#[test]
+#[should_panic(expected = "it fails")]
+fn failing() {
+    let _ = every_order(Bound::steps(9), |_| panic!("it fails"));
+}
+
+/// Returns all that a test of this program prints with these variables, if it passes as `passes` says.
+fn printed(test: &str, variables: &[(&str, &str)], passes: bool) -> String {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    let name = format!("environment::{test}");
+    program.args([&*name, "--exact", "--nocapture"]).envs(variables.iter().copied());
+    let ran = program.output().unwrap();
+    let text = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+    assert_eq!(ran.status.success(), passes, "{text}");
+    text
+}
+
+#[test]
+fn a_replay_without_a_failure_is_exhausted() {
+    let text = printed("in_every_order", &[("SIM_SCHEDULE", "2")], true);
+    assert!(text.contains("nothing is wrong there") && !text.contains("does not fit"), "{text}");
+}
