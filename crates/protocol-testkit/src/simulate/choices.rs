@@ -132,6 +132,17 @@ impl Choices {
         self.taken[..decided.map_or(0, |last| last + 1)].iter().map(|&(choice, _)| choice).collect()
     }
 
+    /// Says where the run could not take a choice as it was given, if so.
+    pub(super) fn misfit(&self) -> Option<String> {
+        self.given.iter().enumerate().find_map(|(at, given)| match self.taken.get(at) {
+            Some((taken, _)) if taken == given => None,
+            Some((greatest, _)) => {
+                Some(format!("choice {} is {given}, and the greatest is {greatest}", at + 1))
+            }
+            None => Some(format!("the run ended before choice {}", at + 1)),
+        })
+    }
+
     /// Returns the environment variable that leads to the same run.
     pub(super) fn replay(&self) -> String {
         format!("{SCHEDULE}={self}")

@@ -167,14 +167,21 @@ pub fn try_simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Result<Sim
 fn replayed(schedule: &str, world: &dyn Fn(Simulation)) -> Result<Ran, Failure> {
     let schedule = Choices::read(schedule);
     let replay = schedule.replay();
-    Failure::of(run(schedule, Limits::TOLD, world), 1, replay)
+    let ran = run(schedule, Limits::TOLD, world);
+    if let Some(misfit) = ran.world.choices.misfit() {
+        println!(
+            "{SCHEDULE} does not fit: {misfit}; the world or the code has changed, search again"
+        );
+    }
+    Failure::of(ran, 1, replay)
 }
 
 /// Shows a run, for the test that asked for it alone.
 #[track_caller]
 fn shown(ran: Result<Ran, Failure>) -> Simulated {
     let ran = ran.unwrap_or_else(|failure| failure.fail());
-    println!("{}nothing is wrong there", ran.world.trace.chart());
+    let fits = ran.world.choices.misfit().is_none();
+    println!("{}{}", ran.world.trace.chart(), if fits { "nothing is wrong there" } else { "" });
     let (excused, fingerprint) = (u64::from(ran.world.is_excused), ran.world.fingerprint.finish());
     Simulated { runs: 1, excused, fingerprint }
 }
@@ -208,6 +215,8 @@ pub fn every_order(bound: Bound, world: impl Fn(Simulation)) -> Searched {
 }
 
 /// Runs a world once, as the schedule of a [`Failure`] says: `"0.2.1"`. Returns what happened.
+///
+/// A schedule that does not fit is said in the output and fails nothing, since mended code may have fewer choices.
 ///
 /// # Errors
 ///

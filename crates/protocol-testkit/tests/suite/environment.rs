@@ -41,3 +41,16 @@ fn a_replay_without_a_failure_is_exhausted() {
     let text = printed("in_every_order", &[("SIM_SCHEDULE", "2")], true);
     assert!(text.contains("nothing is wrong there") && !text.contains("does not fit"), "{text}");
 }
+
+#[test]
+fn a_schedule_that_does_not_fit_its_world_says_so() {
+    let tests = [
+        ("in_every_order", "9.9", "does not fit: choice 1 is 9, and the greatest is 2"),
+        ("by_seeds", "1.1", "does not fit: the run ended before choice 2"),
+        ("failing", "1", "does not fit: the run ended before choice 1"),
+    ];
+    for (test, schedule, misfit) in tests {
+        let text = printed(test, &[("SIM_SCHEDULE", schedule)], true);
+        assert!(text.contains(misfit) && !text.contains("nothing is wrong"), "{text}");
+    }
+}
