@@ -62,6 +62,7 @@
 //! in it. No other clock, no other thread, no other randomness. With the feature `tokio`,
 //! `Simulation::tokio` lets it use those of tokio.
 
+mod asked;
 mod choices;
 mod clock;
 mod executor;
@@ -98,8 +99,8 @@ pub use seen::{Message, Seen};
 pub use socket::Socket;
 pub use trace::{Happening, Trace};
 
+use asked::{Asked, SEED, SEEDS};
 use choices::{Choices, SCHEDULE};
-use report::{SEED, asked};
 use run::{Limits, Ran, run};
 use tally::Tally;
 
@@ -121,27 +122,24 @@ pub struct Simulated {
 ///
 /// Three environment variables change the run. `SIM_SEED=17` runs that seed alone and shows it.
 /// `SIM_SCHEDULE=weather.0.2.1` runs that schedule alone and shows it. `SIM_SEEDS=100000` runs so many seeds
-/// instead of those in the code.
+/// instead of those in the code. The output says which of these variables a search does not use.
 ///
 /// # Panics
 ///
-/// At the first seed that fails, with its steps, a sequence chart, a recording in JSON Lines, and the
+/// If a variable can't be read. At the first seed that fails, with its steps, a sequence chart, a recording in JSON Lines, and the
 /// line that replays it. The schedule is shortened first.
 #[track_caller]
 pub fn simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Simulated {
-    let number = |variable| {
-        let value = asked(variable)?;
-        Some(value.parse().unwrap_or_else(|_| panic!("{variable} is a number, not {value:?}")))
+    let seeds = match Asked::read(&[SCHEDULE, SEED, SEEDS]) {
+        Some(Asked::Schedule(schedule)) => return shown(replayed(schedule, &world)),
+        Some(Asked::Seed(seed)) => {
+            let ran = run(Choices::seed(seed), Limits::WHOLE, &world);
+            return shown(Failure::of_seed(ran, seed, 1, &world));
+        }
+        Some(Asked::Seeds(number)) => seeds.start..seeds.start + number,
+        None => seeds,
     };
-    if let Some(schedule) = asked(SCHEDULE) {
-        return shown(replayed(&schedule, &world));
-    }
-    if let Some(seed) = number(SEED) {
-        let ran = run(Choices::seed(seed), Limits::WHOLE, &world);
-        return shown(Failure::of_seed(ran, seed, 1, &world));
-    }
-    let end = number("SIM_SEEDS").map_or(seeds.end, |seeds_asked: u64| seeds.start + seeds_asked);
-    let simulated = try_simulate(seeds.start..end, world).unwrap_or_else(|failure| failure.fail());
+    let simulated = try_simulate(seeds, world).unwrap_or_else(|failure| failure.fail());
     Tally::report(simulated.runs, simulated.excused);
     simulated
 }
@@ -164,8 +162,7 @@ pub fn try_simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Result<Sim
     Ok(Simulated { runs, excused, fingerprint: fingerprint.finish() })
 }
 
-fn replayed(schedule: &str, world: &dyn Fn(Simulation)) -> Result<Ran, Failure> {
-    let schedule = Choices::read(schedule);
+fn replayed(schedule: Choices, world: &dyn Fn(Simulation)) -> Result<Ran, Failure> {
     let replay = schedule.replay();
     let ran = run(schedule, Limits::TOLD, world);
     if let Some(misfit) = ran.world.choices.misfit() {
@@ -197,12 +194,12 @@ fn shown(ran: Result<Ran, Failure>) -> Simulated {
 ///
 /// # Panics
 ///
-/// At the failure with the fewest steps, with these, a sequence chart, a recording in JSON Lines, and the
+/// If a variable of [`simulate`] can't be read. At the failure with the fewest steps, with these, a sequence chart, a recording in JSON Lines, and the
 /// line that replays it.
 #[track_caller]
 pub fn every_order(bound: Bound, world: impl Fn(Simulation)) -> Searched {
-    if let Some(schedule) = asked(SCHEDULE) {
-        let Simulated { excused, .. } = shown(replayed(&schedule, &world));
+    if let Some(Asked::Schedule(schedule)) = Asked::read(&[SCHEDULE]) {
+        let Simulated { excused, .. } = shown(replayed(schedule, &world));
         return Searched { schedules: 1, of: 1.0, is_exhausted: true, excused };
     }
     let searched = try_every_order(bound, world).unwrap_or_else(|failure| failure.fail());
@@ -226,7 +223,7 @@ pub fn every_order(bound: Bound, world: impl Fn(Simulation)) -> Searched {
 ///
 /// If it is no schedule.
 pub fn replay(schedule: &str, world: impl Fn(Simulation)) -> Result<Trace, Failure> {
-    Ok(replayed(schedule, &world)?.world.trace)
+    Ok(replayed(Choices::read(schedule), &world)?.world.trace)
 }
 
 /// Runs a world once, as the bytes of a fuzzer or of a property test decide. A property test then shortens the

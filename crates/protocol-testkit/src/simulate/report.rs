@@ -4,6 +4,7 @@ use std::env;
 use std::fmt;
 use std::path::PathBuf;
 
+use super::asked::SEED;
 use super::choices::Choices;
 use super::executor::Simulation;
 use super::fault::{Fault, Problem};
@@ -34,9 +35,6 @@ pub struct Failure {
 const CHANCE: &str = "the same choices lead to another run, so something in this world is left to chance: a `static` or \
     another value that outlives a run, the order of a `HashMap`, another clock, another thread, or `tokio::select!` \
     without `biased`";
-
-/// The environment variable of the one seed that is to be run.
-pub(super) const SEED: &str = "SIM_SEED";
 
 impl Failure {
     /// Returns the failure of a seed if it failed, made as short as it can be, else the run.
@@ -148,9 +146,4 @@ impl fmt::Display for Failure {
 fn test() -> Option<String> {
     let thread = std::thread::current();
     thread.name().filter(|name| *name != "main").map(str::to_owned)
-}
-
-/// Returns the value of an environment variable, if it is set.
-pub(super) fn asked(variable: &str) -> Option<String> {
-    env::var(variable).ok().filter(|value| !value.is_empty())
 }

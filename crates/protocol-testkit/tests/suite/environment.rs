@@ -54,3 +54,24 @@ fn a_schedule_that_does_not_fit_its_world_says_so() {
         assert!(text.contains(misfit) && !text.contains("nothing is wrong"), "{text}");
     }
 }
+
+#[test]
+fn a_variable_that_cannot_be_read_fails_every_search() {
+    for test in ["in_every_order", "by_seeds"] {
+        for variable in ["SIM_SEED", "SIM_SEEDS"] {
+            let text = printed(test, &[("SIM_SCHEDULE", "1"), (variable, "abc")], false);
+            assert!(text.contains(&format!("{variable} is a number, not \"abc\"")), "{text}");
+        }
+        let text = printed(test, &[("SIM_SCHEDULE", "abc")], false);
+        assert!(text.contains("SIM_SCHEDULE is numbers with dots, not \"abc\""), "{text}");
+    }
+}
+
+#[test]
+fn a_variable_that_a_search_does_not_use_is_said() {
+    let text = printed("in_every_order", &[("SIM_SEED", "17"), ("SIM_SEEDS", "5")], true);
+    assert!(text.contains("SIM_SEED is not used"), "{text}");
+    assert!(text.contains("SIM_SEEDS is not used"), "{text}");
+    let text = printed("by_seeds", &[("SIM_SCHEDULE", "1"), ("SIM_SEED", "17")], true);
+    assert!(text.contains("SIM_SEED is not used") && !text.contains("SCHEDULE is not"), "{text}");
+}
