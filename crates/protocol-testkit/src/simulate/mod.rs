@@ -122,7 +122,7 @@ pub struct Simulated {
 ///
 /// Three environment variables change the run. `SIM_SEED=17` runs that seed alone and shows it.
 /// `SIM_SCHEDULE=weather.0.2.1` runs that schedule alone and shows it. `SIM_SEEDS=100000` runs so many seeds
-/// instead of those in the code. The output says which of these variables a search does not use.
+/// instead of those in the code. `SIM_RECORDING=FILE` is written by a failure, and by a run alone. The output says which of these variables a search does not use.
 ///
 /// # Panics
 ///
@@ -177,6 +177,7 @@ fn replayed(schedule: Choices, world: &dyn Fn(Simulation)) -> Result<Ran, Failur
 #[track_caller]
 fn shown(ran: Result<Ran, Failure>) -> Simulated {
     let ran = ran.unwrap_or_else(|failure| failure.fail());
+    report::record(&ran.world.trace);
     let fits = ran.world.choices.misfit().is_none();
     println!("{}{}", ran.world.trace.chart(), if fits { "nothing is wrong there" } else { "" });
     let (excused, fingerprint) = (u64::from(ran.world.is_excused), ran.world.fingerprint.finish());

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::asked::SEED;
 use super::choices::Choices;
@@ -82,9 +82,9 @@ impl Failure {
         self.trace.recorded(Some(format!("{}: {}", self.fault, self.what)))
     }
 
-    /// Writes the recording to the file that `SIM_RECORDING` names, or beside the program of the test, and returns
-    /// its path.
-    fn record(&self) -> Option<PathBuf> {
+    /// Ends the test that met it. The recording is beside the program, if it is asked for nowhere else.
+    #[track_caller]
+    pub(super) fn fail(self) -> ! {
         let beside_program = || {
             let program = env::current_exe().ok()?;
             let test =
@@ -92,16 +92,29 @@ impl Failure {
             let name = program.file_stem()?.to_string_lossy();
             Some(program.with_file_name(format!("{name}{test}.jsonl")))
         };
-        let path = env::var_os("SIM_RECORDING").map(PathBuf::from).or_else(beside_program)?;
-        std::fs::write(&path, self.recording()).ok().map(|()| path)
-    }
-
-    /// Ends the test that met it.
-    #[track_caller]
-    pub(super) fn fail(self) -> ! {
-        let recorded = self.record();
-        let recorded = recorded.map(|path| format!("\nrecorded in {}", path.display()));
+        let path = asked_path().or_else(beside_program);
+        let recorded = path.map(|path| format!("\n{}", write(&path, self.recording())));
         panic!("\n{self}{}", recorded.unwrap_or_default())
+    }
+}
+
+/// Writes the recording of a run without a failure, if `SIM_RECORDING` names a file, and prints where it is.
+pub(super) fn record(trace: &Trace) {
+    if let Some(path) = asked_path() {
+        println!("{}", write(&path, trace.recording()));
+    }
+}
+
+/// Returns the file that `SIM_RECORDING` names.
+fn asked_path() -> Option<PathBuf> {
+    env::var_os("SIM_RECORDING").filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// Writes a recording, and says where it is, or why it is not there.
+fn write(path: &Path, recording: String) -> String {
+    match std::fs::write(path, recording) {
+        Ok(()) => format!("recorded in {}", path.display()),
+        Err(why) => format!("not recorded in {}: {why}", path.display()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The environment decides what a search runs, and what it can't do is said.
 
+use std::path::Path;
 use std::process::Command;
 
 use protocol_testkit::simulate::{Bound, Simulation, every_order, simulate};
@@ -74,4 +75,26 @@ fn a_variable_that_a_search_does_not_use_is_said() {
     assert!(text.contains("SIM_SEEDS is not used"), "{text}");
     let text = printed("by_seeds", &[("SIM_SCHEDULE", "1"), ("SIM_SEED", "17")], true);
     assert!(text.contains("SIM_SEED is not used") && !text.contains("SCHEDULE is not"), "{text}");
+}
+
+#[test]
+fn a_recording_is_written_in_a_replay_or_the_output_says_why_not() {
+    let folder = std::env::temp_dir().join(format!("rescind-testkit-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let (file, missing) = (folder.join("run.jsonl"), folder.join("none/run.jsonl"));
+    for (test, variable) in [
+        ("in_every_order", ("SIM_SCHEDULE", "1")),
+        ("by_seeds", ("SIM_SEED", "1")),
+        ("failing", ("SIM_SCHEDULE", "")),
+    ] {
+        let recorded = |path: &Path| {
+            printed(test, &[variable, ("SIM_RECORDING", path.to_str().unwrap())], true)
+        };
+        assert!(recorded(&file).contains(&format!("recorded in {}", file.display())));
+        assert!(std::fs::read_to_string(&file).unwrap().contains("protocol-testkit"));
+        std::fs::remove_file(&file).unwrap();
+        let text = recorded(&missing);
+        assert!(text.contains(&format!("not recorded in {}: ", missing.display())), "{text}");
+    }
+    std::fs::remove_dir(&folder).unwrap();
 }
