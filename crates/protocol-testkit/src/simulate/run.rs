@@ -27,6 +27,7 @@ const TICKS: usize = 1_000;
 const MESSAGES: usize = 10_000;
 /// The wait for a clock that can't say when its next timer is due.
 const HORIZON: Duration = Duration::from_secs(3_600);
+const IDLE: &str = "an hour passes, and nothing happens";
 
 /// The limits of a run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -331,7 +332,8 @@ impl Run {
         });
         due.into_values().for_each(std::task::Waker::wake);
         if self.limits.is_told {
-            self.history.push(format!("it is {} ms", Simulation.now().as_millis()));
+            let words = format!("it is {} ms", Simulation.now().as_millis());
+            self.history.push(if self.is_idle { IDLE.into() } else { words });
         }
     }
 

@@ -71,6 +71,9 @@ fn f51_a_task_of_tokio_that_is_left_is_found() {
     });
     assert_eq!(failure.fault, Fault::WaitsForEver, "{failure}");
     assert_eq!(failure.what, "at the end there is still: a task of the runtime");
+    let is_idle = |step: &String| step == "an hour passes, and nothing happens";
+    assert!(failure.history.iter().any(is_idle), "{failure}");
+    assert!(!failure.history.iter().any(|step| step.starts_with("it is 3600")), "{failure}");
 }
 
 #[test]
