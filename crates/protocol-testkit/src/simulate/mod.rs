@@ -122,12 +122,13 @@ pub struct Simulated {
 ///
 /// Three environment variables change the run. `SIM_SEED=17` runs that seed alone and shows it.
 /// `SIM_SCHEDULE=weather.0.2.1` runs that schedule alone and shows it. `SIM_SEEDS=100000` runs so many seeds
-/// instead of those in the code. `SIM_RECORDING=FILE` is written by a failure, and by a run alone. The output says which of these variables a search does not use.
+/// instead of those in the code. `SIM_RECORDING=FILE` is written by a failure, and by a run alone. The output
+/// says which of these variables a search does not use.
 ///
 /// # Panics
 ///
-/// If a variable can't be read. At the first seed that fails, with its steps, a sequence chart, a recording in JSON Lines, and the
-/// line that replays it. The schedule is shortened first.
+/// If a variable can't be read. At the first seed that fails, with its steps, a sequence chart, a recording in
+/// JSON Lines, and the line that replays it. The schedule is shortened first.
 #[track_caller]
 pub fn simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Simulated {
     let seeds = match Asked::read(&[SCHEDULE, SEED, SEEDS]) {
@@ -195,8 +196,8 @@ fn shown(ran: Result<Ran, Failure>) -> Simulated {
 ///
 /// # Panics
 ///
-/// If a variable of [`simulate`] can't be read. At the failure with the fewest steps, with these, a sequence chart, a recording in JSON Lines, and the
-/// line that replays it.
+/// If a variable of [`simulate`] can't be read. At the failure with the fewest steps, with these, a sequence
+/// chart, a recording in JSON Lines, and the line that replays it.
 #[track_caller]
 pub fn every_order(bound: Bound, world: impl Fn(Simulation)) -> Searched {
     if let Some(Asked::Schedule(schedule)) = Asked::read(&[SCHEDULE]) {
@@ -214,7 +215,7 @@ pub fn every_order(bound: Bound, world: impl Fn(Simulation)) -> Searched {
 
 /// Runs a world once, as the schedule of a [`Failure`] says: `"0.2.1"`. Returns what happened.
 ///
-/// A schedule that does not fit is said in the output and fails nothing, since mended code may have fewer choices.
+/// A schedule that does not fit is said in the output and fails nothing: mended code may have fewer choices.
 ///
 /// # Errors
 ///
