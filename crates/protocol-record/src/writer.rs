@@ -203,7 +203,7 @@ impl<'m> Message<'m> {
     }
 }
 
-/// Whether a line is a message, a verdict or an input, and not about the recording itself.
+/// Returns whether a line is a message, a verdict or an input, and not about the recording itself.
 fn is_counted(line: &[u8]) -> bool {
     let about = [r#"{"opened":"#, r#"{"dropped":"#, r#"{"end":"#];
     !about.iter().any(|start| line.starts_with(start.as_bytes()))

@@ -37,7 +37,7 @@ impl Joint {
                 self.trace(side, Way::Received, message);
                 self.input(Input::Message(side, message), now);
             }
-            None if self.input_too_large(side, now) => {}
+            None if self.show_too_large(side, now) => {}
             None if !was_closed && is_closed(&self.relay) => {
                 self.input(Input::Broken(side, unread), now);
             }
@@ -53,7 +53,7 @@ impl Joint {
         if let Some(message) = message {
             self.trace(side, Way::Received, message);
         }
-        let unread = if self.input_too_large(side, now) { &[] } else { unread };
+        let unread = if self.show_too_large(side, now) { &[] } else { unread };
         self.input(Input::End { side, unread, message }, now);
         self.report(message.unwrap_or_default());
     }
@@ -64,8 +64,8 @@ impl Joint {
         self.report(&[]);
     }
 
-    /// Shows a message over the limit, if its end has been read.
-    fn input_too_large(&mut self, side: Side, now: Timestamp) -> bool {
+    /// Shows the outline of a message over the limit, if its end has been read. Returns whether it has.
+    fn show_too_large(&mut self, side: Side, now: Timestamp) -> bool {
         let outline = self.relay.take_outline(side);
         if let Some(outline) = &outline {
             self.input(Input::TooLarge(side, outline), now);

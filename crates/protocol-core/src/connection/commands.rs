@@ -349,7 +349,8 @@ impl<O, I: Default> Connection<O, I> {
     /// # Errors
     ///
     /// [`Refusal::AlreadyResponded`], [`Refusal::NotOursToEnd`], [`Refusal::NoCancel`],
-    /// [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
+    /// [`Refusal::OutboxFull`] or [`Refusal::TooLarge`]. In MCP over HTTP it is `NotOursToEnd` once a revision
+    /// before 2026-07-28 holds.
     pub fn end_request(
         &mut self,
         request: RequestHandle,

@@ -200,7 +200,8 @@ impl<C, R: Default> Machine<C, R> {
     pub fn end_request(&mut self, request: RequestHandle) -> Result<Responding<'_, C, R>, Refusal> {
         let permit = self.permit(request, |_, _| RequestInput::End)?;
         let may_end = permit.extras().is_some_and(|extras| extras.facts.server_may_end);
-        // The end may overtake the revision that was agreed on since, and without that it means nothing to the client.
+        // The end may overtake the response that settles an older revision. Before that, the client takes it for a
+        // notification without a meaning.
         let Dialect { order, cancellers, .. } = &permit.machine.config.dialect;
         let is_understood = *order == MessageOrder::Kept || *cancellers != Cancellers::Both;
         if may_end && is_understood { Ok(permit) } else { Err(Refusal::NotOursToEnd) }
